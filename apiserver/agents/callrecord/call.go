@@ -5,13 +5,11 @@ package callrecord
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
-	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -64,7 +62,7 @@ type Call struct {
 // Begin begins a call that arrived at a time. revision is the revision of the protocol.
 func (r *Recorder) Begin(at time.Time, of Tool, caller people.ToolCaller, revision string) (*Call, error) {
 	at = at.UTC().Truncate(time.Microsecond) // the precision of the store
-	id, err := ids.New(at, rand.Reader)
+	id, err := r.ids.next(at)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +141,7 @@ func (c *Call) start(ctx context.Context) error {
 	if !errors.Is(err, people.ErrDuplicate) {
 		return err
 	}
-	if c.record.ID, err = ids.New(c.record.At, rand.Reader); err != nil { // another call of the same millisecond has the id
+	if c.record.ID, err = c.recorder.ids.next(c.record.At); err != nil { // a call of another server in the same millisecond has the id
 		return err
 	}
 	return c.begin(ctx)

@@ -170,7 +170,7 @@ func TestWaitingRecordsAreBoundedByDeployment(t *testing.T) {
 func (w *world) expectDropped(full, refused, duplicate int) {
 	w.T.Helper()
 	w.Must(testutil.GatherAndCompare(w.registry, strings.NewReader(fmt.Sprintf(`
-# HELP cardea_tool_call_records_dropped_total Records of calls that were not stored: of calls that ran (full) or were refused (refused) for lack of room, or because another call of the same millisecond has the id (duplicate).
+# HELP cardea_tool_call_records_dropped_total Records of calls that were not stored: of calls that ran (full) or were refused (refused) for lack of room, or because a call of another server in the same millisecond has the id (duplicate).
 # TYPE cardea_tool_call_records_dropped_total counter
 cardea_tool_call_records_dropped_total{reason="full"} %d
 cardea_tool_call_records_dropped_total{reason="refused"} %d

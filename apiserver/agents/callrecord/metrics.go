@@ -32,7 +32,7 @@ func (r *Recorder) register() {
 	} {
 		r.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "cardea_tool_call_records_dropped_total", ConstLabels: prometheus.Labels{"reason": reason},
-			Help: "Records of calls that were not stored: of calls that ran (full) or were refused (refused) for lack of room, or because another call of the same millisecond has the id (duplicate).",
+			Help: "Records of calls that were not stored: of calls that ran (full) or were refused (refused) for lack of room, or because a call of another server in the same millisecond has the id (duplicate).",
 		}, func() float64 { return float64(count()) }))
 	}
 }

@@ -2,6 +2,7 @@ package callrecord
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -56,10 +57,11 @@ type Options struct {
 type Recorder struct {
 	Options
 	digestKeys []seal.Subkey
+	ids        *distinct
 	counters   *counters
 	seconds    prometheus.Histogram
 	inFlight   prometheus.Gauge
-	// duplicates counts records that were not stored because another call has their id.
+	// duplicates counts records that were not stored because a call of another server has their id.
 	duplicates atomic.Uint64
 
 	group *group
@@ -99,7 +101,7 @@ func (w *waiting) size() int64 {
 // New returns a Recorder and registers its metrics.
 func New(opts Options) *Recorder {
 	r := &Recorder{
-		Options: opts, digestKeys: opts.Keyring.Subkeys(digestPurpose), counters: newCounters(opts.Served), group: newGroup(opts.Store),
+		Options: opts, digestKeys: opts.Keyring.Subkeys(digestPurpose), ids: newDistinct(rand.Reader), counters: newCounters(opts.Served), group: newGroup(opts.Store),
 		kept: shares.NewBudget(keptRate, keptBurst), rejected: shares.NewBudget(refusedRate, refusedCount), wake: make(chan struct{}, 1),
 		calls:   shares.New[waitingKey, *waiting](shares.Bounds{Bytes: waitingBytes, DeploymentBytes: deploymentBytes}),
 		refused: shares.New[waitingKey, *waiting](shares.Bounds{Bytes: refusedBytes, DeploymentCount: refusedCount}),

@@ -342,7 +342,7 @@ func TestReplayContinuesOnAnotherServer(t *testing.T) {
 			stop = w.serves(fmt.Sprintf("server %d", n))
 		}
 		w.Eventually("the replay ends", func() bool {
-			w.Clock.Advance(time.Second)
+			w.passes(time.Second, id)
 			return !w.replay(row.ID).CompletedAt.IsZero()
 		})
 		if now := w.replay(row.ID); now.Replayed != 600 || now.Failed != 0 || now.Skipped != 0 {
@@ -374,7 +374,7 @@ func TestDisabledEndpointIsReactivatedByARequest(t *testing.T) {
 			return changed, err
 		}
 		disabled := func() {
-			w.Eventually("it is disabled", func() bool { w.Clock.Advance(time.Second); return !w.state(id).DisabledAt.IsZero() })
+			w.Eventually("it is disabled", func() bool { w.passes(time.Second, id); return !w.state(id).DisabledAt.IsZero() })
 		}
 		if changed, err := reactivate(false); changed || err != nil {
 			t.Errorf("an endpoint that is not disabled: %v, %v", changed, err)
@@ -452,7 +452,7 @@ func TestEndpointThatIsEnabledWithoutItsBacklogGetsLaterEvents(t *testing.T) {
 		}))
 		w.happens(events.UserDeleted, 41)
 		w.Eventually("the later event arrives", func() bool {
-			w.Clock.Advance(time.Second)
+			w.passes(time.Second, id)
 			return slices.ContainsFunc(r.all(), func(one received) bool { return one.event.Type == "user.deleted" })
 		})
 	})

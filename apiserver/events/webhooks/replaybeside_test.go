@@ -51,7 +51,7 @@ func TestReplayBesideAFullQueueLosesNothingWithItsServer(t *testing.T) {
 	hangs.Store(false)
 	w.Clock.Advance(20 * time.Second)
 	w.serves("two")
-	w.Eventually("all are delivered", func() bool { w.Clock.Advance(time.Second); return count(people.DeliveryDelivered) == 1200 })
+	w.Eventually("all are delivered", func() bool { w.passes(time.Second, id); return count(people.DeliveryDelivered) == 1200 })
 	if now := w.ends(row.ID); now.Replayed != 100 || now.Failed != 0 {
 		t.Errorf("%+v", now)
 	}
@@ -73,11 +73,11 @@ func TestReplayOfEventsThatAlwaysFailStopsNoLiveEvent(t *testing.T) {
 	w.follows(id)
 	row, err := w.replays(id, webhooks.Wanted{Status: webhooks.ReplayAll, Since: began})
 	w.Must(err)
-	w.Eventually("the endpoint is failing", func() bool { w.Clock.Advance(time.Second); return w.state(id).Failures >= 5 })
+	w.Eventually("the endpoint is failing", func() bool { w.passes(time.Second, id); return w.state(id).Failures >= 5 })
 	at := w.Clock.Now()
 	w.happens(events.UserCreated, 5000)
 	w.Eventually("a live event is delivered", func() bool {
-		w.Clock.Advance(time.Second)
+		w.passes(time.Second, id)
 		return len(w.deliveries(id, people.DeliveryFilter{Status: people.DeliveryDelivered})) == 1
 	})
 	if now := w.replay(row.ID); !now.CompletedAt.IsZero() {
@@ -121,7 +121,7 @@ func TestReplayLeavesOutEventsThatTheEndpointHasNotReached(t *testing.T) {
 	w.follows(id)
 	began := w.Clock.Now().Add(-time.Hour)
 	w.happens(events.UserCreated, upTo(3000)...)
-	w.Eventually("the endpoint is failing", func() bool { w.Clock.Advance(time.Second); return w.state(id).Failures >= 5 })
+	w.Eventually("the endpoint is failing", func() bool { w.passes(time.Second, id); return w.state(id).Failures >= 5 })
 	position := w.state(id).Position
 	row, err := w.replays(id, webhooks.Wanted{Status: webhooks.ReplayAll, Since: began})
 	w.Must(err)

@@ -188,6 +188,15 @@ func (w *world) state(id int64) (state people.WebhookState) {
 	return state
 }
 
+// passes advances the clock by at most 10 seconds, unless a server has the lease of an endpoint and must renew it
+// first: a test looks more often than a busy server renews.
+func (w *world) passes(by time.Duration, id int64) {
+	const left = 5 * time.Second // the server renews before
+	if held := w.state(id).LeasedUntil.Sub(w.Clock.Now()); held <= 0 || held >= by+left {
+		w.Clock.Advance(by)
+	}
+}
+
 func (w *world) deliveries(id int64, of people.DeliveryFilter) (all []people.WebhookDelivery) {
 	w.Must(w.Store.View(w.t.Context(), deployment, func(tx people.Tx) (err error) {
 		all, err = tx.Webhooks().Deliveries(id, of, 10_000)
@@ -378,12 +387,12 @@ func TestEventThatAlwaysFailsStopsNoOtherSubject(t *testing.T) {
 	w.follows(id)
 	w.happens(events.UserCreated, 1)
 	w.Eventually("the endpoint is failing", func() bool {
-		w.Clock.Advance(10 * time.Second)
+		w.passes(10*time.Second, id)
 		return w.state(id).Failures >= 5
 	})
 	w.happens(events.UserCreated, 2)
 	w.Eventually("the event of another user arrives", func() bool {
-		w.Clock.Advance(time.Second)
+		w.passes(time.Second, id)
 		return len(w.deliveries(id, people.DeliveryFilter{Status: people.DeliveryDelivered})) == 1
 	})
 	w.Eventually("the endpoint no longer counts as failing", func() bool { return w.state(id).Failures == 0 })
@@ -402,7 +411,7 @@ func TestEndpointThatIsGoneIsDisabledAndContinuesWhereItWas(t *testing.T) {
 	r.answers(nil)
 	w.endpoint("crm", r.URL+"/moved", nil)
 	w.Eventually("a changed URL enables it, and nothing is lost", func() bool {
-		w.Clock.Advance(time.Second)
+		w.passes(time.Second, id)
 		return len(w.deliveries(id, people.DeliveryFilter{Status: people.DeliveryDelivered})) == 3
 	})
 	w.numbers()
@@ -531,7 +540,7 @@ func TestServerThatEndsLosesNothing(t *testing.T) {
 			}
 		}()
 		w.Eventually("all events are delivered", func() bool {
-			w.Clock.Advance(time.Second)
+			w.passes(time.Second, id)
 			return len(w.deliveries(id, people.DeliveryFilter{Status: people.DeliveryDelivered})) == 400
 		})
 		seen := map[string]bool{}
