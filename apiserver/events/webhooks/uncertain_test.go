@@ -121,7 +121,7 @@ func TestDeliveriesWhoseIDsAreTakenAreWrittenWithOthers(t *testing.T) {
 		if n := len(r.all()); n != 3 {
 			t.Errorf("%d requests for 3 events", n)
 		}
-		if taken, others := store.taken.Load(), w.deliveries(id+1, delivered); taken == 0 || int64(len(others)) != taken {
+		if taken, others := store.taken.Load(), w.deliveries(id+1, people.DeliveryFilter{}); taken == 0 || int64(len(others)) != taken {
 			t.Errorf("%d ids were taken; the other endpoint has the deliveries %+v", taken, others)
 		}
 	})
