@@ -86,6 +86,9 @@ var (
 	second = []Method{TOTP, SMS, RecoveryCode, Passkey, PasskeyUV}
 )
 
+// HasFactor reports whether a second factor of the account itself was shown, not one that an identity provider states.
+func (p Proofs) HasFactor() bool { return p.Has(second...) }
+
 // Level returns the level that the proofs reach together.
 func (p Proofs) Level() Level {
 	switch {

@@ -51,3 +51,31 @@ func TestDirectoryDoesNotEnableWhatAnotherDisabled(t *testing.T) {
 		}
 	})
 }
+
+// The directory of another organization has the account of a member too. It enables nothing that a directory disabled
+// whose organization controls the mailbox, even after that directory is gone.
+func TestDirectoryOfAnotherOrganizationDoesNotEnableAManagedAccount(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		ann, _ := w.signedUp("ann@globex.example")
+		g := w.globex(nil)
+		managed := g.adds("ann@globex.example")
+		owner, initech, slug := w.customer("initech")
+		other := w.directory("initech", slug, nil)
+		tied := other.adds("ann@globex.example")
+		w.joinsAs(owner, initech, ann)
+		g.activates(managed, false)
+		disabled := func() int { return w.count("SELECT COUNT(*) FROM users WHERE disabled <> 0") }
+		if disabled() != 1 {
+			t.Fatal("the account is not disabled")
+		}
+		w.Withdraw("Directory", "acme", "globex")
+		other.activates(tied, false)
+		other.activates(tied, true)
+		if _, member := owner.memberAt(initech, "ann@globex.example"); member == "" {
+			t.Error("the other directory did not restore its own membership")
+		}
+		if disabled() != 1 {
+			t.Error("the directory of another organization enabled the account")
+		}
+	})
+}

@@ -3,6 +3,7 @@ package enduser_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -297,6 +298,30 @@ func TestManagedAccountFollowsItsDirectory(t *testing.T) {
 		g.patches("/Users/"+id, `{"op":"replace","path":"emails[type eq \"work\"].value","value":"ann@elsewhere.example"}`)
 		if me := b.ok("GET", "/me", ""); me["email"] != "ann.wu@globex.example" {
 			t.Errorf("the account got an address of a foreign domain: %v", me)
+		}
+	})
+}
+
+// A directory first names an address outside of its organization's domains, which the account does not follow: one that
+// the account has, or does not have. Then it names one inside.
+func TestRenamedAccountLosesItsFormerAddressAndKeepsItsOwnOnes(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		g := w.globex(nil)
+		for name, between := range map[string]string{"ann": "ann@new.example", "bob": "bob@private.example"} {
+			b, _ := w.signedUp(name + "@globex.example")
+			id := g.adds(name + "@globex.example")
+			b.addAddress(name+"@private.example", true)
+			for _, address := range []string{between, name + ".wu@globex.example"} {
+				g.patches("/Users/"+id, fmt.Sprintf(`{"op":"replace","path":"emails[type eq \"work\"].value","value":%q}`, address))
+			}
+			var left []string
+			for _, e := range b.list("/me/email-addresses") {
+				left = append(left, e["email"].(string))
+			}
+			slices.Sort(left)
+			if want := []string{name + ".wu@globex.example", name + "@private.example"}; !slices.Equal(left, want) {
+				t.Errorf("%s, which was %s meanwhile: the account has %v, want %v", name, between, left, want)
+			}
 		}
 	})
 }

@@ -1,9 +1,14 @@
 package enduser_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -113,5 +118,46 @@ func TestIdentityThatAnAttackerAddedEndsWithTheUsersRemoval(t *testing.T) {
 			}
 			return err
 		})
+	})
+}
+
+// Two factors that a provider states prove no factor of the account: one that another person added before the user
+// proved the address ends, by the provider's authority or by a code.
+func TestFactorsOfAnUnprovenAccountEndThoughTheProviderStatesTwoFactors(t *testing.T) {
+	onFactors(t, nil, func(t *testing.T, w *world) {
+		p := w.provider()
+		for n, change := range []func(*document.Connection){globexDomain, nil} {
+			user := int64(n + 1)
+			address := fmt.Sprintf("ann%d@globex.example", user)
+			conn := w.connection(fmt.Sprint("provider", user), p, func(c *document.Connection) {
+				if c.AMR = []string{"mfa"}; change != nil {
+					change(c)
+				}
+			})
+			w.importUser(user, oldHash, address)
+			at := w.Clock.Now().UTC().Truncate(time.Microsecond)
+			w.tx(func(tx people.Tx) error {
+				return errors.Join(
+					tx.Factors().InsertPasskey(people.Passkey{ID: 70 + user, User: user, RelyingParty: "example.com", Credential: []byte{byte(user)}, Handle: []byte{byte(user)}, PublicKey: []byte{1}, Name: "Key", CreatedAt: at}),
+					tx.Factors().InsertAuthenticator(people.Authenticator{ID: 80 + user, User: user, Sealed: "sealed", Algorithm: "SHA1", Digits: 6, Period: 30 * time.Second, Name: "App", ConfirmedAt: at, CreatedAt: at}),
+				)
+			})
+			b := w.browser()
+			a := b.sso(conn, p, identityprovider.User{"sub": fmt.Sprint(user), "email": address, "amr": []string{"mfa"}})
+			if change == nil {
+				a = b.verify(address, 1)
+			}
+			if a.user() != ids.Format(user) {
+				t.Fatalf("%s", a.Raw)
+			}
+			w.tx(func(tx people.Tx) error {
+				passkeys, err := tx.Factors().PasskeysOf(user)
+				apps, more := tx.Factors().AuthenticatorsOf(user)
+				if len(passkeys)+len(apps) > 0 {
+					t.Errorf("%s keeps %d passkeys and %d authenticators", address, len(passkeys), len(apps))
+				}
+				return errors.Join(err, more)
+			})
+		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
-	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -122,7 +121,7 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 		if err := dropUnproven(u, e, others); err != nil {
 			return err
 		}
-		if a.Proofs.Level() < assurance.TwoFactors { // a factor that was shown with the code is the user's own
+		if !a.Proofs.HasFactor() { // a factor that was shown with the code is the user's own
 			if err := dropFactors(u, e.User); err != nil {
 				return err
 			}

@@ -127,7 +127,8 @@ func requireFree(u *Unit, o people.Organization, user int64) error {
 	return err
 }
 
-// enable enables a locked account that this directory disabled, or one that no longer exists.
+// enable enables a locked account that this directory disabled, or one that no longer exists, if the account has an
+// address of this directory's organization: the organization of a deleted directory is not known.
 func enable(u *Unit, d Directory, account *people.User) error {
 	if !account.Disabled {
 		return nil
@@ -138,6 +139,9 @@ func enable(u *Unit, d Directory, account *people.User) error {
 	}
 	if state.DisabledBy != d.ID {
 		if exists, err := hasDirectory(u, state.DisabledBy); err != nil || exists {
+			return err
+		}
+		if managed, err := HoldsDomain(u, d.Of, account.Email); err != nil || !managed {
 			return err
 		}
 	}
@@ -233,13 +237,14 @@ func follow(u *Unit, d Directory, account people.User, from, to DirectoryUser) e
 	if err := CountOwnChange(u, account.ID, moved); err != nil {
 		return err
 	}
-	return moveAddress(u, account.ID, from.Row.Email, to.Address)
+	return moveAddress(u, d.Of, account, from.Row.Email, to.Address)
 }
 
-// moveAddress makes an address that the directory proves the primary one of an account, and removes the former one: its
-// mailbox may get another owner.
-func moveAddress(u *Unit, user int64, former, address string) error {
-	emails, err := u.Users().EmailsOf(user)
+// moveAddress makes an address that the directory proves the primary one of a managed account, and removes the former
+// one: its mailbox may get another owner. The former one is that of the directory if the account has it and it belongs
+// to the organization, else the primary one.
+func moveAddress(u *Unit, o people.Organization, account people.User, former, address string) error {
+	emails, err := u.Users().EmailsOf(account.ID)
 	if err != nil {
 		return err
 	}
@@ -249,7 +254,7 @@ func moveAddress(u *Unit, user int64, former, address string) error {
 	var e people.Email
 	if own := at(people.FoldEmail(address)); own >= 0 {
 		e = emails[own]
-	} else if e, err = AddEmail(u, user, address); err != nil {
+	} else if e, err = AddEmail(u, account.ID, address); err != nil {
 		return err
 	}
 	if !e.Verified() {
@@ -260,7 +265,14 @@ func moveAddress(u *Unit, user int64, former, address string) error {
 	if _, err := PromoteEmail(u, e); err != nil {
 		return err
 	}
+	own, err := HoldsDomain(u, o, former)
+	if err != nil {
+		return err
+	}
 	old := at(former)
+	if old < 0 || !own {
+		old = at(people.FoldEmail(account.Email))
+	}
 	if old < 0 || emails[old].ID == e.ID {
 		return nil
 	}
