@@ -7,6 +7,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/shares"
 )
 
 const (
@@ -41,18 +42,9 @@ type slot struct {
 func (s *slots) full(one slot) bool {
 	most := one.most
 	if one.of != "" {
-		most = withoutReserve(most, s.used[one.of], max(1, one.most/16))
+		most = shares.WithoutReserve(most, s.used[one.of], max(1, one.most/16))
 	}
 	return s.used[one.name]+one.takes() > most
-}
-
-// withoutReserve returns how much of a bound may be used in all for a deployment that uses own of it to use more. The
-// last quarter is for deployments that use less than few.
-func withoutReserve(most, own, few int) int {
-	if own >= few {
-		return most - most/4
-	}
-	return most
 }
 
 func (s slot) takes() int { return max(1, s.weight) }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/cardea-iam/cardea/apiserver/agents/caller"
+	"github.com/cardea-iam/cardea/internal/shares"
 )
 
 // The most open streams of a principal, of a deployment, and of the server.
@@ -62,7 +63,7 @@ func (s *streams) take(deployment string, of principal) (share *streamShare, giv
 	if share == nil {
 		share = &streamShare{checks: make(chan struct{}, checksOfDeployment)}
 	}
-	if s.open >= withoutReserve(streamsOfServer, share.open, fewStreams) || share.open >= streamsOfDeployment || s.principals[of] >= streamsOfPrincipal {
+	if s.open >= shares.WithoutReserve(streamsOfServer, share.open, fewStreams) || share.open >= streamsOfDeployment || s.principals[of] >= streamsOfPrincipal {
 		s.exhausted++
 		return nil, nil, false
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/pause"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/shares"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -32,7 +33,8 @@ const (
 	lookEvery, compareEvery = 250 * time.Millisecond, time.Minute
 	// runnersMost bounds the endpoints that one server sends to at the same time, and runnersOfDeployment those of one
 	// deployment.
-	runnersMost, runnersOfDeployment = 512, 128
+	// The last quarter is for deployments with less than runnersFew.
+	runnersMost, runnersOfDeployment, runnersFew = 512, 128, 32
 	// slotsMost bounds the open requests of one server, deploymentSlots those of one deployment. Endpoints that may not
 	// respond share unprovenSlots of them, a deployment's unprovenOfDeployment.
 	slotsMost, deploymentSlots          = 256, 64
@@ -89,7 +91,13 @@ type Dispatcher struct {
 	running map[key]*runner
 	// count is how many of them each deployment has.
 	count map[string]int
-	ended sync.WaitGroup
+	// held counts the events that they hold.
+	held *holdings
+	// short has the deployments of which endpoints waited for a runner at the last look, and crowded reports that some
+	// waited for one of any deployment.
+	short   map[string]bool
+	crowded bool
+	ended   sync.WaitGroup
 	// removals has endpoints whose rows are to be deleted.
 	removals chan key
 }
@@ -103,7 +111,7 @@ type key struct {
 // New returns a dispatcher. Run starts it.
 func New(opts Options) *Dispatcher {
 	return &Dispatcher{
-		Options: opts, client: newClient(opts.Egress), metrics: newMetrics(opts.Registry, opts.Clock), wake: make(chan struct{}, 1), running: map[key]*runner{}, count: map[string]int{}, removals: make(chan key, 1),
+		Options: opts, client: newClient(opts.Egress), metrics: newMetrics(opts.Registry, opts.Clock), wake: make(chan struct{}, 1), running: map[key]*runner{}, count: map[string]int{}, held: newHoldings(), removals: make(chan key, 1),
 		slots:    egress.NewSlots(egress.Bounds{AtOnce: slotsMost, DeploymentAtOnce: deploymentSlots}, opts.Clock),
 		unproven: egress.NewSlots(egress.Bounds{AtOnce: unprovenSlots, DeploymentAtOnce: unprovenOfDeployment}, opts.Clock),
 		tests:    egress.NewSlots(testBounds, opts.Clock),
@@ -174,9 +182,17 @@ func (d *Dispatcher) look(ctx context.Context) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.short, d.crowded = map[string]bool{}, false
 	for _, ref := range due {
 		k := key{ref.Deployment, ref.Endpoint}
-		if d.running[k] != nil || len(d.running) >= runnersMost || d.count[k.deployment] >= runnersOfDeployment {
+		switch own := d.count[k.deployment]; {
+		case d.running[k] != nil:
+			continue
+		case own >= runnersOfDeployment:
+			d.short[k.deployment] = true
+			continue
+		case len(d.running) >= shares.WithoutReserve(runnersMost, own, runnersFew):
+			d.crowded = true
 			continue
 		}
 		r := newRunner(d, k)
@@ -193,6 +209,13 @@ func (d *Dispatcher) look(ctx context.Context) error {
 		})
 	}
 	return nil
+}
+
+// waited reports whether endpoints of a deployment, or of all, waited for a runner at the last look.
+func (d *Dispatcher) waited(deployment string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.crowded || d.short[deployment]
 }
 
 // served returns a declared endpoint that events are sent to, nil if there is none.
@@ -324,6 +347,9 @@ func (d *Dispatcher) follow(ctx context.Context, k key, ref people.WebhookRef, d
 		}
 		if moved {
 			state.Target = targetOf(content)
+		}
+		if state.Blocked && (moved || ref.Paused) { // the pause was that of the former receiver, or before the change
+			state.NextAt, state.Blocked = now, false
 		}
 		held, err := tx.Webhooks().UpdateWebhookState(state, read)
 		if err == nil && !held {

@@ -33,6 +33,8 @@ type health struct {
 	window int64
 	// nextProbe is when the next probe of a failing endpoint may begin.
 	nextProbe time.Time
+	// pausedUntil is when the next request may begin: after one that could not be signed, or as the receiver asked.
+	pausedUntil time.Time
 }
 
 // newHealth returns the health of an endpoint. One that did not succeed yet begins with one request.
@@ -49,6 +51,14 @@ func (h *health) failing() bool { return h.state.Failures >= failingFrom }
 
 // unproven reports whether the endpoint shares the slots of those that may not respond.
 func (h *health) unproven() bool { return h.failing() || h.state.SucceededAt.IsZero() }
+
+// pausedTo returns until when no request may begin. It is in the past, or zero, without a pause.
+func (h *health) pausedTo() time.Time {
+	if h.failing() && h.nextProbe.After(h.pausedUntil) {
+		return h.nextProbe
+	}
+	return h.pausedUntil
+}
 
 // permits reports whether another request may begin while others are open.
 func (h *health) permits(open int, now time.Time, content *document.WebhookEndpoint) bool {

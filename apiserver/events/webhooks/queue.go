@@ -50,8 +50,9 @@ func MaxAttempts(replay bool, retrySeconds int64) int64 {
 // pending is a delivery that has not ended.
 type pending struct {
 	people.WebhookDelivery
-	// event is the event, nil if it must be read.
+	// event is the event, nil if it must be read, and held its size in bytes.
 	event *people.LoggedEvent
+	held  int
 	// sending reports that a request of the delivery is open.
 	sending bool
 	// tries are the requests that are not recorded yet.

@@ -60,11 +60,11 @@ func (r *runner) collect(done result) {
 		if done.retryAfter.After(r.pausedUntil) {
 			r.pausedUntil = done.retryAfter
 		}
-		p.event = nil // it is read again
 		if p.retry(done.at, done.retryAfter); p.expired(r.state.EnabledAt, content) || p.Replay != 0 && p.Attempts >= ReplayAttempts {
 			p.Status, p.SettledAt, p.NextAt, outcome = people.DeliveryFailed, done.at, time.Time{}, outcomeFailed
 		}
 	}
+	p.drop(r.d.held, &r.holds)
 	r.report(reported, disabled, done.at, content)
 	r.d.metrics.ended(to, outcome, done.latency)
 	r.ends(p)

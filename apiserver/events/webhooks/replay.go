@@ -205,6 +205,7 @@ func (r *runner) dropCancelled() {
 			return false
 		}
 		p.Status, p.SettledAt, p.NextAt = people.DeliverySkipped, now, time.Time{}
+		p.drop(r.d.held, &r.holds)
 		r.ends(p)
 		return true
 	})
@@ -256,7 +257,7 @@ func (r *runner) refill(ctx context.Context, content *document.WebhookEndpoint) 
 			switch {
 			case cancelled && errors.Is(err, errCancelled): // nothing was written
 				r.followed = false
-				return nil
+				return dropAll(added, r.d.held, &r.holds)
 			case err != nil:
 				r.again = now
 				return errors.Join(errUncertain, err)

@@ -308,3 +308,42 @@ func TestRunnerSleepsWhileItsProbeIsOpen(t *testing.T) {
 		t.Error("a request begins after the lease")
 	}
 }
+
+// A delivery keeps a copy of its event, not the batch of which the event was one. What deliveries hold is bounded by
+// deployment, and a deployment that holds much leaves the last quarter to others.
+func TestHeldEventsAreBoundedByDeployment(t *testing.T) {
+	h := newHoldings()
+	h.most, h.ofDeployment, h.few = 8*eventBytes, 4*eventBytes, 2*eventBytes
+	batch := make([]people.LoggedEvent, 10)
+	held := func(by *holder) (all []*pending) {
+		for i := range batch {
+			p := &pending{}
+			if p.hold(&batch[i], h, by); p.event == &batch[i] {
+				t.Fatal("a delivery keeps the batch of its event")
+			}
+			if p.event != nil {
+				all = append(all, p)
+			}
+		}
+		return all
+	}
+	one, two, other := &holder{deployment: "acme/main"}, &holder{deployment: "acme/main"}, &holder{deployment: "acme/other"}
+	first, none, rest := held(one), held(two), held(other)
+	if len(first) != 4 || len(none) != 0 || len(rest) != 2 {
+		t.Errorf("the endpoints hold %d, %d and %d events, want 4, 0 and 2", len(first), len(none), len(rest))
+	}
+	little := held(&holder{deployment: "acme/little"})
+	if len(little) != 1 {
+		t.Errorf("a deployment with few events holds %d, want 1", len(little))
+	}
+	first[0].drop(h, one)
+	first[0].drop(h, one)
+	if h.total != 6*eventBytes || h.of["acme/main"] != 3*eventBytes {
+		t.Errorf("%d bytes are held, %d of the deployment", h.total, h.of["acme/main"])
+	}
+	h.end(one)
+	h.end(other)
+	if h.total != eventBytes || len(h.of) != 1 {
+		t.Errorf("%d bytes are held of %d deployments after runners ended", h.total, len(h.of))
+	}
+}

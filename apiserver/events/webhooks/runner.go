@@ -23,6 +23,8 @@ const (
 	writeAfter = time.Second
 	// lingerFor is how long a runner without work keeps its lease.
 	lingerFor = 2 * time.Second
+	// turnFor is how long a runner keeps its lease while other endpoints wait for a runner.
+	turnFor = 15 * time.Second
 	// drainWithin is how long open requests may last after the end of the server began.
 	drainWithin = 5 * time.Second
 	// retryWrite is the pause after a failed transaction, and repeatUnsent that before a request that did not count.
@@ -66,8 +68,6 @@ type runner struct {
 	busyAt, nextStart, next time.Time
 	// idleUntil is when there is work again, once the runner ends because it has none; zero if that is not known.
 	idleUntil time.Time
-	// pausedUntil is when the next request may begin: after one that could not be signed, or as the receiver asked.
-	pausedUntil time.Time
 	// again is a due time in addition to those of the queue, zero for none: of deliveries that may be in the store alone.
 	again time.Time
 	// replay is the replay of the endpoint, nil for none. followed reports that it was read since the last look.
@@ -89,12 +89,16 @@ type runner struct {
 	worked           chan func() error
 	// pause is the timer of await.
 	pause *time.Timer
+	// holds counts the events of the deliveries in memory.
+	holds holder
+	// leasedAt is when the runner took the lease.
+	leasedAt time.Time
 }
 
 func newRunner(d *Dispatcher, k key) *runner {
 	return &runner{
 		d: d, key: k, results: make(chan result, document.MaxWebhookConcurrent), slotted: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		worked: make(chan func() error, 1), pause: time.NewTimer(0),
+		worked: make(chan func() error, 1), pause: time.NewTimer(0), holds: holder{deployment: k.deployment},
 	}
 }
 
@@ -116,20 +120,23 @@ func (r *runner) run(ctx context.Context) {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainWithin, cancel) })()
+	defer r.d.held.end(&r.holds)
 	err := r.serve(ctx, sending)
-	if errors.Is(err, errFenced) {
-		cancel() // the other server sends these again
-	} else if err != nil && ctx.Err() == nil {
+	if err != nil && !errors.Is(err, errFenced) && ctx.Err() == nil {
 		r.d.Log.Error(err, "Deliveries of a webhook endpoint were not written; trying again", "deployment", r.key.deployment)
 	}
-	r.release(context.WithoutCancel(ctx), !errors.Is(err, errFenced))
+	r.release(context.WithoutCancel(ctx), cancel, !errors.Is(err, errFenced))
 }
 
 // release collects the requests that are open, so that what they deliver is not sent again, and ends the lease if the
-// runner still has it.
-func (r *runner) release(ctx context.Context, held bool) {
+// runner still has it. Without the lease, it ends the requests by cancel: the next server sends these again.
+func (r *runner) release(ctx context.Context, cancel func(), held bool) {
+	renew := time.NewTicker(time.Second)
+	defer renew.Stop()
 	for r.queue.sending() > 0 || r.working {
-		renew := time.NewTimer(time.Second)
+		if !held {
+			cancel()
+		}
 		select {
 		case done := <-r.results:
 			r.collectAll(done)
@@ -139,7 +146,6 @@ func (r *runner) release(ctx context.Context, held bool) {
 		case <-renew.C:
 			held = held && r.flush(ctx) == nil
 		}
-		renew.Stop()
 	}
 	if !held {
 		return
@@ -182,7 +188,7 @@ func (r *runner) begin(ctx context.Context) (leased bool) {
 	if err != nil && ctx.Err() == nil {
 		r.d.Log.Error(err, "A webhook endpoint was not leased; trying again", "deployment", r.key.deployment)
 	}
-	r.health, r.busyAt, r.leasedUntil = newHealth(&r.state, content), now, until
+	r.health, r.busyAt, r.leasedAt, r.leasedUntil = newHealth(&r.state, content), now, now, until
 	return leased && err == nil
 }
 
@@ -199,9 +205,9 @@ func (r *runner) serve(ctx, sending context.Context) error {
 		if err := r.follow(ctx); err != nil {
 			return err
 		}
-		if r.partial && len(r.queue) == 0 && len(r.ended) == 0 && !r.working {
+		if r.partial && len(r.queue) == 0 && len(r.ended) == 0 && !r.working || r.now().Sub(r.leasedAt) >= turnFor && r.d.waited(r.key.deployment) {
 			r.again = r.now()
-			return nil // the next lease reads the rest
+			return nil // the next lease reads the rest, or another endpoint has its turn
 		}
 		if err := r.work(sending, content); err != nil {
 			return err
@@ -342,8 +348,10 @@ func firstID(now time.Time) int64 { return ids.From(now) | int64(rand.IntN(1<<20
 
 // delivery returns a delivery of an event that begins at a time.
 func (r *runner) delivery(id int64, e *people.LoggedEvent, now time.Time) *pending {
-	return &pending{event: e, WebhookDelivery: people.WebhookDelivery{
+	p := &pending{WebhookDelivery: people.WebhookDelivery{
 		ID: id, Endpoint: r.key.endpoint, Sequence: e.Sequence, Event: e.ID, Type: e.Type, SubjectType: e.SubjectType, SubjectID: e.SubjectID,
 		Status: people.DeliveryPending, CreatedAt: now, NextAt: now,
 	}}
+	p.hold(e, r.d.held, &r.holds)
+	return p
 }

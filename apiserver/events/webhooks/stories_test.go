@@ -142,12 +142,15 @@ func newSequencer(store people.Store, clock func() time.Time) *sequencer.Worker 
 // serves runs a server that sends webhooks until stop is called or the test ends.
 func (w *world) serves(name string) (stop func()) { return w.servesOn(w.Store, name) }
 
-// servesOn is serves with a store that stands before that of the world.
-func (w *world) servesOn(store people.Store, name string) (stop func()) {
+// servesOn is serves with a store that stands before that of the world. change may change the dispatcher.
+func (w *world) servesOn(store people.Store, name string, change ...func(*webhooks.Dispatcher)) (stop func()) {
 	d := webhooks.New(webhooks.Options{
 		Store: store, Snapshots: w.follower, Keyring: w.Keyring, Signer: tokensigner.New(w.Keyring), Clock: w.Clock.Now, Log: logr.Discard(), Server: name, Version: "test",
 		Egress: egress.NewPolicy([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, nil),
 	})
+	for _, do := range change {
+		do(d)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = d.Run(ctx) })

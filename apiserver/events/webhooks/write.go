@@ -256,6 +256,12 @@ func (r *runner) stateNow() people.WebhookState {
 		s.NextAt = r.again
 	}
 	s.Blocked = r.blocked && !s.NextAt.IsZero()
+	// A pause outlasts the lease: the next runner begins after it, also if there are events before.
+	if until := r.pausedTo(); until.After(r.now()) {
+		if s.Blocked = true; s.NextAt.Before(until) {
+			s.NextAt = until
+		}
+	}
 	return s
 }
 
