@@ -309,7 +309,7 @@ func TestRunnerSleepsWhileItsProbeIsOpen(t *testing.T) {
 	}
 }
 
-// A delivery keeps a copy of its event, not the batch of which the event was one. What deliveries hold is bounded by
+// A delivery keeps a copy of its event, not the batch of which the event was one. The events of deliveries are bounded by
 // deployment, and a deployment that holds much leaves the last quarter to others.
 func TestHeldEventsAreBoundedByDeployment(t *testing.T) {
 	h := newHoldings()
