@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"sync"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
@@ -28,9 +26,8 @@ import (
 )
 
 const (
-	// lookEvery is the pause between two looks for due endpoints, and compareEvery that between two comparisons of states
-	// with the declared endpoints, which a new configuration triggers too.
-	lookEvery, compareEvery = 250 * time.Millisecond, time.Minute
+	// lookEvery is the pause between two looks for due endpoints.
+	lookEvery = 250 * time.Millisecond
 	// runnersMost bounds the endpoints that one server sends to at the same time, and runnersOfDeployment those of one
 	// deployment.
 	// The last quarter is for deployments with less than runnersFew.
@@ -48,9 +45,6 @@ const (
 	removed = 500
 	// betweenRemovals is the pause between two such transactions.
 	betweenRemovals = 20 * time.Millisecond
-	// lookBack is how old the events since the creation of an endpoint are at most that it gets once a server sees it, and
-	// lookBackMost how many.
-	lookBack, lookBackMost = time.Hour, 1000
 )
 
 // Options configures a Dispatcher.
@@ -146,22 +140,14 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return nil
 	case <-d.Snapshots.Loaded():
 	}
-	var compared *snapshot.Snapshot
-	var comparedAt time.Time
+	d.ended.Go(func() { d.compareAll(ctx) })
 	failing := false
 	for {
-		current := d.Snapshots.Current()
-		var err error
-		if current != compared || time.Since(comparedAt) > compareEvery {
-			if err = d.compare(ctx, current); err == nil {
-				compared, comparedAt = current, time.Now()
-			}
-		}
-		err = errors.Join(err, d.look(ctx))
-		if err != nil && ctx.Err() == nil && !failing && !errors.Is(err, errFenced) {
+		err := d.look(ctx)
+		if err != nil && ctx.Err() == nil && !failing {
 			d.Log.Error(err, "Webhook endpoints were not read; trying again until it succeeds")
 		}
-		failing = err != nil && !errors.Is(err, errFenced)
+		failing = err != nil
 		timer := time.NewTimer(lookEvery)
 		select {
 		case <-ctx.Done():
@@ -220,7 +206,11 @@ func (d *Dispatcher) waited(deployment string) bool {
 
 // served returns a declared endpoint that events are sent to, nil if there is none.
 func (d *Dispatcher) served(k key) (*snapshot.Entry, *document.WebhookEndpoint) {
-	current := d.Snapshots.Current()
+	return servedIn(d.Snapshots.Current(), k)
+}
+
+// servedIn is served by a snapshot.
+func servedIn(current *snapshot.Snapshot, k key) (*snapshot.Entry, *document.WebhookEndpoint) {
 	e, found := current.ByID(v1alpha1.KindWebhookEndpoint, k.deployment, k.endpoint)
 	if !found {
 		return nil, nil
@@ -236,136 +226,6 @@ func (d *Dispatcher) served(k key) (*snapshot.Entry, *document.WebhookEndpoint) 
 func targetOf(content *document.WebhookEndpoint) string {
 	digest := sha256.Sum256([]byte(content.URL))
 	return hex.EncodeToString(digest[:16])
-}
-
-// compare compares the states with the declared endpoints: a new endpoint gets its state, an endpoint that was changed
-// is paused or continued, and a deleted one loses its rows after an hour. An error about one endpoint does not end it.
-func (d *Dispatcher) compare(ctx context.Context, current *snapshot.Snapshot) (failed error) {
-	known := map[key]bool{}
-	var inTrouble []troubled
-	for after := (people.WebhookRef{}); ; {
-		all, err := d.Store.ListWebhooks(ctx, after, listed)
-		if err != nil {
-			return err
-		}
-		for _, ref := range all {
-			k := key{ref.Deployment, ref.Endpoint}
-			known[k] = true
-			if e, found := current.ByID(v1alpha1.KindWebhookEndpoint, ref.Deployment, ref.Endpoint); found && !ref.Paused && (ref.Disabled || !ref.FailingSince.IsZero()) {
-				inTrouble = append(inTrouble, troubled{ref, e.Name})
-			}
-			// The rows of a deployment that is not declared are erased or kept as a whole, and its endpoints are paused.
-			if _, found := current.Deployment(ref.Deployment); found || !ref.Paused {
-				failed = errors.Join(failed, d.follow(ctx, k, ref, found))
-			}
-		}
-		if len(all) < listed {
-			break
-		}
-		after = all[len(all)-1]
-	}
-	d.metrics.compared(inTrouble, current)
-	current.ListAll(v1alpha1.KindWebhookEndpoint, func(e *snapshot.Entry) bool {
-		if !known[key{e.Deployment, e.ID}] {
-			failed = errors.Join(failed, d.begin(ctx, e))
-		}
-		return ctx.Err() == nil
-	})
-	return failed
-}
-
-// begin writes the state of a new endpoint. It begins with what happens from its acceptance on.
-func (d *Dispatcher) begin(ctx context.Context, e *snapshot.Entry) error {
-	content := snapshot.ContentOf[document.WebhookEndpoint](e)
-	from := d.Clock().Add(-lookBack)
-	if e.Meta.CreatedAt.After(from) {
-		from = e.Meta.CreatedAt
-	}
-	return d.Store.Change(ctx, e.Deployment, func(tx people.Tx) error {
-		bounds, err := tx.EventLog().EventBounds()
-		if err != nil {
-			return err
-		}
-		recent, err := tx.EventLog().EventsAfter(max(bounds.Last-lookBackMost, 0), lookBackMost)
-		if err != nil {
-			return err
-		}
-		state := people.WebhookState{Endpoint: e.ID, Position: bounds.Last, Target: targetOf(content), Paused: !content.Active || content.Incomplete}
-		for _, event := range recent {
-			if !event.At.Before(from) {
-				state.Position = event.Sequence - 1
-				break
-			}
-		}
-		_, err = tx.Webhooks().InsertWebhookState(state)
-		return err
-	})
-}
-
-// follow applies what is declared to the state of an endpoint. deployed reports whether its deployment is declared.
-func (d *Dispatcher) follow(ctx context.Context, k key, ref people.WebhookRef, deployed bool) error {
-	current := d.Snapshots.Current()
-	_, content := d.served(k)
-	declared := current.Declares(v1alpha1.KindWebhookEndpoint, k.deployment, k.endpoint)
-	now := d.Clock().UTC().Truncate(time.Microsecond)
-	if deployed && !declared && !ref.EndedAt.IsZero() {
-		if now.Sub(ref.EndedAt) >= keptFor {
-			select {
-			case d.removals <- k: // else the next comparison repeats this
-			default:
-			}
-		}
-		return nil
-	}
-	paused := content == nil
-	moved := content != nil && targetOf(content) != ref.Target
-	inactive := false
-	if e, found := current.ByID(v1alpha1.KindWebhookEndpoint, k.deployment, k.endpoint); found {
-		inactive = !snapshot.ContentOf[document.WebhookEndpoint](e).Active
-	}
-	if paused == ref.Paused && declared == ref.EndedAt.IsZero() && !moved && !(inactive && ref.Disabled) {
-		return nil
-	}
-	return d.Store.Change(ctx, k.deployment, func(tx people.Tx) error {
-		state, found, err := tx.Webhooks().LockWebhookState(k.endpoint)
-		if err != nil || !found {
-			return err
-		}
-		read := state.Epoch
-		state.Epoch, state.LeasedUntil, state.Paused, state.EndedAt = read+1, time.Time{}, paused, time.Time{}
-		if !declared {
-			state.EndedAt = now
-		}
-		// A changed URL enables the endpoint, and so does active: false and then true.
-		if !state.DisabledAt.IsZero() && (moved || inactive) {
-			if state, err = enable(tx, state, now); err != nil {
-				return err
-			}
-			if err := logEnabled(tx, k.endpoint, now); err != nil {
-				return err
-			}
-		}
-		if moved {
-			state.Target = targetOf(content)
-		}
-		if state.Blocked && (moved || ref.Paused) { // the pause was that of the former receiver, or before the change
-			state.NextAt, state.Blocked = now, false
-		}
-		held, err := tx.Webhooks().UpdateWebhookState(state, read)
-		if err == nil && !held {
-			err = errFenced // it changed meanwhile; the next comparison repeats this
-		}
-		return err
-	})
-}
-
-// logEnabled records that an endpoint is enabled again.
-func logEnabled(tx people.Tx, endpoint int64, now time.Time) error {
-	e, err := events.OfEndpoint(events.EndpointEnabled, endpoint, "", time.Time{}).Log(now, "system")
-	if err != nil {
-		return err
-	}
-	return tx.Records().LogEvents([]people.LoggedEvent{e})
 }
 
 // removeEnded deletes the rows of endpoints that ended, in batches, until ctx ends. A failure is repeated by a later

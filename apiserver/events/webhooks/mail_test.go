@@ -115,8 +115,9 @@ func TestMailsAboutDisabledEndpointsAreBounded(t *testing.T) {
 	w.serves("one")
 	disable := func(name string, times int) {
 		for n := range times {
+			before := w.state(ids.Derive(v1alpha1.KindWebhookEndpoint, "acme", name)).DisabledAt
+			w.Clock.Advance(time.Second) // it may be enabled and disabled at once
 			id := w.endpoint(name, fmt.Sprint(r.URL, "/", n), nil)
-			before := w.state(id).DisabledAt
 			if n == 0 {
 				w.follows(id)
 			}

@@ -309,8 +309,8 @@ func TestRunnerSleepsWhileItsProbeIsOpen(t *testing.T) {
 	}
 }
 
-// A delivery keeps a copy of its event, not the batch of which the event was one. The events of deliveries are bounded by
-// deployment, and a deployment that holds much leaves the last quarter to others.
+// A delivery keeps a copy of its event, not the batch of which the event was one. The events of deliveries are bounded
+// by deployment, and a deployment that holds much leaves the last quarter to others.
 func TestHeldEventsAreBoundedByDeployment(t *testing.T) {
 	h := newHoldings()
 	h.most, h.ofDeployment, h.few = 8*eventBytes, 4*eventBytes, 2*eventBytes
