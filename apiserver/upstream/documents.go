@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
@@ -232,11 +233,7 @@ func (d *documents) fetch(ctx context.Context, c Connection, src source, before 
 	}
 	defer done()
 	now, lease := d.clock(), rand.Text()
-	err = d.store.Single(ctx, c.Deployment, func(tx people.Tx) (err error) {
-		leased, err = tx.Connections().LeaseUpstreamDocument(c.ID, src.kind, lease, before.triedAt, now, now.Add(leaseFor))
-		return err
-	})
-	if err != nil {
+	if leased, err = d.lease(ctx, c, src.kind, lease, before.triedAt, now); err != nil {
 		return version{}, false, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	if !leased {
@@ -261,6 +258,28 @@ func (d *documents) fetch(ctx context.Context, c Connection, src source, before 
 	d.put(c, src, after)
 	d.write(ctx, c, src, lease, before, after, taken.text)
 	return after, true, nil
+}
+
+// errGone means that a connection was deleted before its document was fetched.
+var errGone = errors.New("the connection was deleted")
+
+// lease takes the lease of a document. An organization's connection is not deleted meanwhile, and with it its documents
+// are deleted: a document of a deleted one would remain, and count for nothing.
+func (d *documents) lease(ctx context.Context, c Connection, kind, lease string, tried, now time.Time) (leased bool, err error) {
+	change := d.store.Single
+	if c.Runtime {
+		change = d.store.Change
+	}
+	err = change(ctx, c.Deployment, func(tx people.Tx) (err error) {
+		if c.Runtime {
+			if _, found, err := tx.Connections().LockConnectionShared(c.ID); err != nil || !found {
+				return cmp.Or(err, errGone)
+			}
+		}
+		leased, err = tx.Connections().LeaseUpstreamDocument(c.ID, kind, lease, tried, now, now.Add(leaseFor))
+		return err
+	})
+	return leased, err
 }
 
 // errNoTurn means that a fetched document was not read, because others were read all the time.
