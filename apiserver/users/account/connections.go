@@ -109,6 +109,15 @@ func findConnection(u *Unit, id int64, read func(int64) (people.Connection, bool
 }
 
 func connectionOfRow(u *Unit, row people.Connection) (Connection, error) {
+	c, err := namedRow(u, row)
+	if err != nil {
+		return c, err
+	}
+	return c, u.requireUsable(c)
+}
+
+// namedRow returns the connection of a row with the slug of its organization, by which its requests have their share.
+func namedRow(u *Unit, row people.Connection) (Connection, error) {
 	organization := ""
 	if row.Organization != 0 {
 		o, found, err := u.Organizations().Organization(row.Organization)
@@ -117,11 +126,7 @@ func connectionOfRow(u *Unit, row people.Connection) (Connection, error) {
 		}
 		organization = o.Slug
 	}
-	c, err := runtimeConnection(row, organization)
-	if err != nil {
-		return c, err
-	}
-	return c, u.requireUsable(c)
+	return runtimeConnection(row, organization)
 }
 
 // NamedConnection returns a connection, active or not, for what is shown of it.
@@ -133,7 +138,7 @@ func NamedConnection(u *Unit, id int64) (Connection, bool, error) {
 	if err != nil || !found {
 		return Connection{}, false, err
 	}
-	c, err := runtimeConnection(row, "")
+	c, err := namedRow(u, row)
 	return c, err == nil, err
 }
 
