@@ -48,6 +48,7 @@ func (d *Dispatcher) compareAll(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-current.Superseded():
+		case <-d.again:
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -59,6 +60,8 @@ func (d *Dispatcher) compareAll(ctx context.Context) {
 // the next comparison finds.
 func (d *Dispatcher) compare(ctx context.Context, current *snapshot.Snapshot) (left bool, failed error) {
 	known := map[key]bool{}
+	var ended endings
+	of := "" // the deployment of ended
 	todo := changes{of: map[string]*changesOf{}}
 	var inTrouble []troubled
 	for after := (people.WebhookRef{}); ; {
@@ -67,6 +70,10 @@ func (d *Dispatcher) compare(ctx context.Context, current *snapshot.Snapshot) (l
 			return false, err
 		}
 		for _, ref := range all {
+			if ref.Deployment != of {
+				d.removals.hand(of, ended.removable(d.Clock()))
+				of, ended = ref.Deployment, endings{}
+			}
 			k := key{ref.Deployment, ref.Endpoint}
 			want := wantedOf(current, k)
 			if want.declared {
@@ -76,7 +83,7 @@ func (d *Dispatcher) compare(ctx context.Context, current *snapshot.Snapshot) (l
 				inTrouble = append(inTrouble, troubled{ref, e.Name})
 			}
 			if want.deployed && !want.declared && !ref.EndedAt.IsZero() {
-				d.remove(k, ref)
+				ended.add(ending{ref.Endpoint, ref.EndedAt})
 			} else if !want.isMet(ref) {
 				todo.add(k, d.follow)
 			}
@@ -86,6 +93,7 @@ func (d *Dispatcher) compare(ctx context.Context, current *snapshot.Snapshot) (l
 		}
 		after = all[len(all)-1]
 	}
+	d.removals.hand(of, ended.removable(d.Clock()))
 	d.metrics.compared(inTrouble, current)
 	current.ListAll(v1alpha1.KindWebhookEndpoint, func(e *snapshot.Entry) bool {
 		if k := (key{e.Deployment, e.ID}); !known[k] {
@@ -100,13 +108,11 @@ func (d *Dispatcher) compare(ctx context.Context, current *snapshot.Snapshot) (l
 	return left, failed
 }
 
-// remove lets the rows of an endpoint be deleted that ended keptFor ago.
-func (d *Dispatcher) remove(k key, ref people.WebhookRef) {
-	if d.Clock().Sub(ref.EndedAt) >= keptFor {
-		select {
-		case d.removals <- k: // else the next comparison repeats this
-		default:
-		}
+// compareSoon triggers a comparison.
+func (d *Dispatcher) compareSoon() {
+	select {
+	case d.again <- struct{}{}:
+	default:
 	}
 }
 

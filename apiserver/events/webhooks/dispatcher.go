@@ -19,7 +19,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
 	"github.com/cardea-iam/cardea/internal/document"
-	"github.com/cardea-iam/cardea/internal/pause"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/shares"
 	"github.com/cardea-iam/cardea/store/people"
@@ -38,13 +37,6 @@ const (
 	unprovenSlots, unprovenOfDeployment = 64, 16
 	// listed is how many states one query lists.
 	listed = 500
-	// keptFor is how long the position of an endpoint is kept that is no longer declared, so that one that is declared
-	// again soon continues there.
-	keptFor = time.Hour
-	// removed is how many deliveries of a deleted endpoint one transaction deletes.
-	removed = 500
-	// betweenRemovals is the pause between two such transactions.
-	betweenRemovals = 20 * time.Millisecond
 )
 
 // Options configures a Dispatcher.
@@ -92,8 +84,9 @@ type Dispatcher struct {
 	short   map[string]bool
 	crowded bool
 	ended   sync.WaitGroup
-	// removals has endpoints whose rows are to be deleted.
-	removals chan key
+	// removals has endpoints whose rows are to be deleted. again triggers a comparison.
+	removals *removals
+	again    chan struct{}
 }
 
 // key is an endpoint of a deployment.
@@ -105,7 +98,7 @@ type key struct {
 // New returns a dispatcher. Run starts it.
 func New(opts Options) *Dispatcher {
 	return &Dispatcher{
-		Options: opts, client: newClient(opts.Egress), metrics: newMetrics(opts.Registry, opts.Clock), wake: make(chan struct{}, 1), running: map[key]*runner{}, count: map[string]int{}, held: newHoldings(), removals: make(chan key, 1),
+		Options: opts, client: newClient(opts.Egress), metrics: newMetrics(opts.Registry, opts.Clock), wake: make(chan struct{}, 1), running: map[key]*runner{}, count: map[string]int{}, held: newHoldings(), removals: newRemovals(), again: make(chan struct{}, 1),
 		slots:    egress.NewSlots(egress.Bounds{AtOnce: slotsMost, DeploymentAtOnce: deploymentSlots}, opts.Clock),
 		unproven: egress.NewSlots(egress.Bounds{AtOnce: unprovenSlots, DeploymentAtOnce: unprovenOfDeployment}, opts.Clock),
 		tests:    egress.NewSlots(testBounds, opts.Clock),
@@ -226,25 +219,4 @@ func servedIn(current *snapshot.Snapshot, k key) (*snapshot.Entry, *document.Web
 func targetOf(content *document.WebhookEndpoint) string {
 	digest := sha256.Sum256([]byte(content.URL))
 	return hex.EncodeToString(digest[:16])
-}
-
-// removeEnded deletes the rows of endpoints that ended, in batches, until ctx ends. A failure is repeated by a later
-// comparison.
-func (d *Dispatcher) removeEnded(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case k := <-d.removals:
-			for done := false; !done; {
-				err := d.Store.Change(ctx, k.deployment, func(tx people.Tx) (err error) {
-					done, err = tx.Webhooks().RemoveWebhook(k.endpoint, d.Clock().Add(-keptFor), removed)
-					return err
-				})
-				if err != nil || pause.For(ctx, betweenRemovals) != nil {
-					break
-				}
-			}
-		}
-	}
 }
