@@ -61,8 +61,12 @@ type SCIM interface {
 	TieSCIMUser(directory, id, user int64) (bool, error)
 	// SCIMUsersOf returns the users of all directories that have an account.
 	SCIMUsersOf(user int64) ([]SCIMUser, error)
-	// WaitingSCIMUsers returns up to limit active users of all directories that have an address and no account.
+	// WaitingSCIMUsers returns up to limit users of all directories, active or not, that have an address and no account,
+	// in the order of their ids.
 	WaitingSCIMUsers(email string, limit int) ([]SCIMUser, error)
+	// FirstWaitingSCIMUsers returns, of each of some directories, the first active user that has an address and no
+	// account, in the order of their ids. Of a directory, only the first MaxSCIMUsersOfAddress with the address count.
+	FirstWaitingSCIMUsers(directories []int64, email string) ([]SCIMUser, error)
 	// SCIMAccounts returns the accounts of users, 0 for a user without one. Ids that the directory does not have are
 	// left out. In a Change, it locks the rows: a concurrent TieSCIMUser waits.
 	SCIMAccounts(directory int64, ids []int64) (map[int64]int64, error)
@@ -204,6 +208,8 @@ const (
 	// MaxSCIMMembers bounds the users of one group, and MaxSCIMMemberships those of all groups, added up.
 	MaxSCIMMembers     = 100_000
 	MaxSCIMMemberships = 10_000_000
+	// MaxSCIMUsersOfAddress bounds the users of a directory with one address that are read when the address is proven.
+	MaxSCIMUsersOfAddress = 100
 	// MaxRuntimeSCIMUsers and MaxRuntimeSCIMMemberships are those of a RuntimeDirectory.
 	MaxRuntimeSCIMUsers       = 100_000
 	MaxRuntimeSCIMMemberships = 1_000_000

@@ -21,6 +21,8 @@ type RuntimeDirectories interface {
 	DeleteRuntimeDirectory(id int64) (bool, error)
 	// ListRuntimeDirectories returns up to limit directories that match the filter, the newest first.
 	ListRuntimeDirectories(filter RuntimeDirectoryFilter, limit int) ([]RuntimeDirectory, error)
+	// RuntimeDirectoriesOf returns the ids of the directories of some organizations, in ascending order.
+	RuntimeDirectoriesOf(organizations []int64) ([]int64, error)
 
 	// InsertDirectoryToken fails with ErrDuplicate if another token of the deployment has the public id.
 	InsertDirectoryToken(DirectoryToken) error

@@ -87,6 +87,8 @@ func directoryStatements(tx people.Tx, now time.Time) error {
 		func() error { _, err := s.TieSCIMUser(1, 10, 10); return err },
 		func() error { _, err := s.SCIMUsersOf(7); return err },
 		func() error { _, err := s.WaitingSCIMUsers("20@example.com", 10); return err },
+		func() error { _, err := s.FirstWaitingSCIMUsers([]int64{1, 2, 3}, "20@example.com"); return err },
+		func() error { _, err := d.RuntimeDirectoriesOf([]int64{1, 2, 3}); return err },
 		func() error { _, err := s.CountRuntimeSCIMUsers(); return err },
 		func() error { _, err := s.CountSCIMMemberships(2); return err },
 		func() error { _, err := s.SCIMAccounts(1, users); return err },

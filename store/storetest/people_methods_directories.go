@@ -26,12 +26,16 @@ var directoryReads = map[string]func(tx people.Tx) (any, error){
 	"ListRuntimeDirectories": func(tx people.Tx) (any, error) {
 		return value(tx.Directories().ListRuntimeDirectories(people.RuntimeDirectoryFilter{}, 10))
 	},
-	"DirectoryTokens":       func(tx people.Tx) (any, error) { return value(tx.Directories().DirectoryTokens([]int64{1})) },
-	"DirectoryToken":        func(tx people.Tx) (any, error) { return optional(tx.Directories().DirectoryToken(1, "token-1")) },
-	"SCIMUser":              func(tx people.Tx) (any, error) { return optional(tx.SCIM().SCIMUser(1, 1)) },
-	"FindSCIMUsers":         func(tx people.Tx) (any, error) { return value(tx.SCIM().FindSCIMUsers(1, people.SCIMFilter{}, 0, 10)) },
-	"SCIMUsersOf":           func(tx people.Tx) (any, error) { return value(tx.SCIM().SCIMUsersOf(1)) },
-	"WaitingSCIMUsers":      func(tx people.Tx) (any, error) { return value(tx.SCIM().WaitingSCIMUsers(scimUser(2, 1).Email, 10)) },
+	"DirectoryTokens":  func(tx people.Tx) (any, error) { return value(tx.Directories().DirectoryTokens([]int64{1})) },
+	"DirectoryToken":   func(tx people.Tx) (any, error) { return optional(tx.Directories().DirectoryToken(1, "token-1")) },
+	"SCIMUser":         func(tx people.Tx) (any, error) { return optional(tx.SCIM().SCIMUser(1, 1)) },
+	"FindSCIMUsers":    func(tx people.Tx) (any, error) { return value(tx.SCIM().FindSCIMUsers(1, people.SCIMFilter{}, 0, 10)) },
+	"SCIMUsersOf":      func(tx people.Tx) (any, error) { return value(tx.SCIM().SCIMUsersOf(1)) },
+	"WaitingSCIMUsers": func(tx people.Tx) (any, error) { return value(tx.SCIM().WaitingSCIMUsers(scimUser(2, 1).Email, 10)) },
+	"FirstWaitingSCIMUsers": func(tx people.Tx) (any, error) {
+		return value(tx.SCIM().FirstWaitingSCIMUsers([]int64{1}, scimUser(2, 1).Email))
+	},
+	"RuntimeDirectoriesOf":  func(tx people.Tx) (any, error) { return value(tx.Directories().RuntimeDirectoriesOf([]int64{1})) },
 	"CountRuntimeSCIMUsers": func(tx people.Tx) (any, error) { return value(tx.SCIM().CountRuntimeSCIMUsers()) },
 	"CountSCIMMemberships":  func(tx people.Tx) (any, error) { return value(tx.SCIM().CountSCIMMemberships(1)) },
 	"SCIMAccounts":          func(tx people.Tx) (any, error) { return value(tx.SCIM().SCIMAccounts(1, []int64{1, 2})) },

@@ -89,6 +89,15 @@ var runtimeDirectoryStories = []story{
 			e.Expect(listedDirectories(e, of.filter, 10)).To(gomega.Equal(of.want), "%+v", of.filter)
 		}
 		e.Expect(listedDirectories(e, people.RuntimeDirectoryFilter{}, 2)).To(gomega.Equal([]int64{7, 6}))
+
+		of := func(organizations ...int64) []int64 {
+			return all(e, func(tx people.Tx) ([]int64, error) { return tx.Directories().RuntimeDirectoriesOf(organizations) })
+		}
+		e.Expect(of(2, 1, 9)).To(gomega.Equal([]int64{5, 6, 7}))
+		e.Expect(of(9)).To(gomega.BeEmpty())
+		e.Expect(of()).To(gomega.BeEmpty())
+		e.reportsTrue(deleteRuntimeDirectory(5))
+		e.Expect(of(1)).To(gomega.Equal([]int64{7}))
 	}},
 	{name: "tokens of directories are found by public id in their directory alone, used at most once in a while, and deleted", run: func(e *env) {
 		e.begin()

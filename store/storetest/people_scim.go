@@ -198,6 +198,40 @@ var scimUserStories = []story{
 			e.Expect(all(e, func(tx people.Tx) ([]people.SCIMUser, error) { return tx.SCIM().SCIMUsersOf(account) })).To(gomega.Equal(want))
 		}
 	}},
+	{name: "the first user of each directory that waits for an address is found among its users of the address", run: func(e *env) {
+		e.begin()
+		const email = "shared@example.com"
+		user := func(n, directory int64, active bool, account int64) people.SCIMUser {
+			u := tied(scimUser(n, directory), account)
+			u.Email, u.Active = email, active
+			e.insert(insertSCIMUser(u))
+			return u
+		}
+		for directory := range int64(5) {
+			e.insert(lockDirectory(directory + 1))
+		}
+		user(1, 1, false, 0)
+		user(2, 1, true, 7)
+		first := user(3, 1, true, 0)
+		user(4, 1, true, 0)
+		second := user(5, 2, true, 0)
+		user(6, 3, false, 0)
+		e.insert(insertSCIMUser(scimUser(7, 4)))
+		for n := range int64(people.MaxSCIMUsersOfAddress) {
+			user(100+n, 5, false, 0)
+		}
+		user(900, 5, true, 0)
+		waiting := func(email string, directories ...int64) []people.SCIMUser {
+			return all(e, func(tx people.Tx) ([]people.SCIMUser, error) {
+				return tx.SCIM().FirstWaitingSCIMUsers(directories, email)
+			})
+		}
+		e.Expect(waiting(email, 5, 4, 3, 2, 1, 99)).To(gomega.Equal([]people.SCIMUser{first, second}))
+		e.Expect(waiting(email, 2)).To(gomega.Equal([]people.SCIMUser{second}))
+		e.Expect(waiting(email)).To(gomega.BeEmpty())
+		e.Expect(waiting("", 1, 2)).To(gomega.BeEmpty())
+		e.Expect(waiting("other@example.com", 1, 2)).To(gomega.BeEmpty())
+	}},
 	{name: "the accounts of users are read, and locked in a change", run: func(e *env) {
 		e.begin()
 		e.insert(insertSCIMUser(tied(scimUser(1, 3), 7)), insertSCIMUser(scimUser(2, 3)), insertSCIMUser(tied(scimUser(3, 4), 9)))

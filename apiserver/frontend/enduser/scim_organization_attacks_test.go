@@ -151,7 +151,7 @@ func TestDirectoryOfAnOrganizationMakesNoUserAMemberOutsideOfItsDomains(t *testi
 		owner, id, _ := w.customer("globex")
 		w.proves(id, "globex.example")
 		d := owner.setsUpDirectory(id, `{}`)
-		for n := range 12 { // more than one proof ties
+		for n := range 12 { // more than are read together
 			waits := d.adds(fmt.Sprintf("alias%d@globex.test", n), `,"emails":[{"value":"victim@elsewhere.example","primary":true,"type":"work"}]`)
 			d.activates(waits, n%2 == 0)
 		}

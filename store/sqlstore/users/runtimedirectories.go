@@ -80,6 +80,12 @@ func (tx txDirectories) ListRuntimeDirectories(filter people.RuntimeDirectoryFil
 	return db.List(tx.Tx, readRuntimeDirectory, query+` ORDER BY id DESC LIMIT ?`, append(args, limit)...)
 }
 
+func (tx txDirectories) RuntimeDirectoriesOf(organizations []int64) ([]int64, error) {
+	ids, err := db.Among(tx.Tx, readID, `SELECT id FROM runtime_directories WHERE deployment = :deployment AND deleted = 0 AND organization_id`, organizations)
+	slices.Sort(ids)
+	return ids, err
+}
+
 const directoryTokenColumns = `id, directory_id, public_id, digest, last4, created_at, expires_at, used_at`
 
 func readDirectoryToken(row *sql.Rows, t *people.DirectoryToken) error {

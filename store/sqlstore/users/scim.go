@@ -92,7 +92,34 @@ func (tx txSCIM) SCIMUsersOf(user int64) ([]people.SCIMUser, error) {
 }
 
 func (tx txSCIM) WaitingSCIMUsers(email string, limit int) ([]people.SCIMUser, error) {
-	return db.List(tx.Tx, readSCIMUser, scimUsers+`user_id = 0 AND email = ? AND email <> '' AND active = 1 ORDER BY id LIMIT ?`, email, limit)
+	return db.List(tx.Tx, readSCIMUser, scimUsers+`user_id = 0 AND email = ? AND email <> '' ORDER BY id LIMIT ?`, email, limit)
+}
+
+// FirstWaitingSCIMUsers bounds the rows of each directory before it selects one. The bound also makes PostgreSQL use
+// the index by directory and address: in that by address alone, it would read the rows of other directories.
+func (tx txSCIM) FirstWaitingSCIMUsers(directories []int64, email string) ([]people.SCIMUser, error) {
+	found, err := db.Among(tx.Tx, func(row *sql.Rows, u *people.SCIMUser) error { return row.Scan(&u.Directory, &u.ID) },
+		`SELECT s.id AS directory, COALESCE((SELECT MIN(w.id) FROM (SELECT u.id, u.user_id, u.active FROM scim_users u WHERE u.deployment = s.deployment
+			AND u.directory_id = s.id AND u.email = ? AND u.email <> '' ORDER BY u.id LIMIT ?) w WHERE w.user_id = 0 AND w.active = 1), 0) AS first
+		FROM directories s WHERE s.deployment = :deployment AND s.id`, directories, email, people.MaxSCIMUsersOfAddress)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, func(a, b people.SCIMUser) int { return cmp.Compare(a.ID, b.ID) })
+	var rows []people.SCIMUser
+	for _, first := range found {
+		if first.ID == 0 {
+			continue
+		}
+		row, found, err := tx.SCIMUser(first.Directory, first.ID)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
 }
 
 func (tx txSCIM) SCIMAccounts(directory int64, ids []int64) (map[int64]int64, error) {
