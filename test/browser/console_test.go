@@ -409,6 +409,7 @@ func TestViewWithoutPermissionNamesThePermission(t *testing.T) {
 	tb.expects("403")
 	tb.run(chromedp.Navigate(w.backend.URL + "/console"))
 	tb.sees("Sign in with an API key")
+	tb.until(`document.activeElement?.type === "password"`)
 	tb.keys(w.auditor + kb.Enter)
 	for view, permission := range map[string]string{
 		"overview": "analytics:read", "decisions": "decisions:read", "people": "users:read", "organizations": "organizations:read", "keys": "api_auth_apps:read", "apps": "oauth_apps:read", "resources": "resources:read",

@@ -158,6 +158,7 @@ func (a authenticatorApp) code() string { return a.at(a.w.Clock.Now()) }
 func (v *person) losesTheSessionWhileAdding(w *frontendtest.World) string {
 	v.t.Helper()
 	v.opens("/account/security/totp", "authenticator.title")
+	v.until(`document.activeElement?.name === "name"`) // browsers set the focus when they first draw a page
 	v.keys(kb.Enter)
 	v.until(`document.readyState === "complete" && document.querySelector("#secret") !== null`)
 	secret := eval[string](v.tab, `document.querySelector("#secret").textContent`)
