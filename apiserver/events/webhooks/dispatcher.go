@@ -28,8 +28,7 @@ const (
 	// lookEvery is the pause between two looks for due endpoints.
 	lookEvery = 250 * time.Millisecond
 	// runnersMost bounds the endpoints that one server sends to at the same time, and runnersOfDeployment those of one
-	// deployment.
-	// The last quarter is for deployments with less than runnersFew.
+	// deployment. The last quarter is for deployments with less than runnersFew.
 	runnersMost, runnersOfDeployment, runnersFew = 512, 128, 32
 	// slotsMost bounds the open requests of one server, deploymentSlots those of one deployment. Endpoints that may not
 	// respond share unprovenSlots of them, a deployment's unprovenOfDeployment.

@@ -22,7 +22,7 @@ func (d *directory) crowds(address string) {
 	d.w.Clock.Advance(time.Second) // users that are added now are newer
 }
 
-// CON-27: users that an organization adds with the address of another organization's user keep nothing from that user's
+// Users that an organization adds with the address of another organization's user keep nothing from that user's
 // directory.
 func TestWaitingUsersOfOneDirectoryDoNotKeepAnothersWaiting(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
